@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reput.files import forks, fs, maps
+from reput.store.owner import swap
 from reput.store.read.view import StoreView
 from support.search import cases
 from support.simulation.conductor import Conductor
@@ -22,16 +23,19 @@ from support.simulation.sometimes import CLOSED_AMID, CONTENDED, TAIL_FULL, Some
 from support.simulation.together import Together
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from support.simulation.lives import Lives
 
 SEEDS, THREADED = cases(1000, 2000), cases(100, 1000)
+LATER_STEPS = ("broker", "expire", "put_side", "delete_side")
+"""Steps that came after the first seeds were found; these are repeated without them."""
 PARTS = 5
 """The seeds are run in this many parts, so that processors share them."""
 
 
-def run_all(lives: type[Lives], seeds: range, folder: Path) -> Sometimes:
+def run_all(lives: Callable[[int, Path, Sometimes], Lives], seeds: range, folder: Path) -> Sometimes:
     """Run the lives of some seeds; return the rare states that they reached."""
     sometimes = Sometimes()
     for seed in seeds:
@@ -56,8 +60,17 @@ def test_a_seed_is_repeated_exactly(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", [500127, 500304, 1000473, 1000512])
 def test_seeds_that_broke_a_promise(seed: int, tmp_path: Path) -> None:
     """A flush kept a message without its keys; a cut took a whole log, or records, and left items of theirs."""
-    steps = {name: weight for name, weight in WEIGHTS.items() if name != "broker"}
+    steps = {name: weight for name, weight in WEIGHTS.items() if name not in LATER_STEPS}
     Simulation(seed, tmp_path, Sometimes(), steps).run()
+
+
+def test_a_deletion_that_a_power_cut_undoes_in_part_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that removes the files of a deleted queue before the queue is durably gone breaks its promise."""
+    monkeypatch.setattr(swap, "_sync_deletion", lambda *_: None)
+    steps = {"put_side": 3, "delete_side": 3, "put": 1}
+    lives = partial(Simulation, weights=steps)
+    with pytest.raises(AssertionError, match="make simulate FIRST="):
+        run_all(lives, range(60), tmp_path)
 
 
 def test_any_order_of_threads(tmp_path: Path) -> None:

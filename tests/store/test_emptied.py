@@ -8,7 +8,9 @@ import pytest
 
 import reput
 from reput.config import parse_properties
+from reput.files import fs
 from reput.formats import paths
+from reput.queue.file_kind import FileKind
 from support import golden
 from support.checked import assert_sound
 
@@ -70,3 +72,55 @@ def test_an_empty_last_file_after_a_crash_is_none(tmp_path: Path) -> None:
         assert not writer.damage
         assert writer.put_message(reput.Message(TOPIC, b"new"), 0).queue_offset == end
     assert_sound(store, CONFIG)
+
+
+def test_an_empty_file_that_a_crash_left_is_gone_when_the_store_is_closed(tmp_path: Path) -> None:
+    """A recovery that puts nothing leaves no file that a later open would take for one that lost its entries.
+
+    A simulation found it: puts to that queue were refused.
+    """
+    store, config = tmp_path / "store", reput.StoreConfig(mapped_file_size_consume_queue=100)
+    with reput.MessageStore.open(store, config, create=True) as writer:
+        for _ in range(5):
+            writer.put_message(reput.Message(TOPIC, b"old"))
+    (store / paths.CONSUME_QUEUE / TOPIC / "0" / paths.offset_name(100)).touch()
+    (store / paths.ABORT).touch()
+    with reput.MessageStore.open(store, config) as writer:
+        assert not writer.damage
+    with reput.MessageStore.open(store, config) as writer:
+        assert writer.put_message(reput.Message(TOPIC, b"new")).queue_offset == 5
+    assert_sound(store, config)
+
+
+@pytest.mark.golden
+def test_an_emptied_file_of_a_closed_store_stays_when_the_log_is_cut(tmp_path: Path) -> None:
+    """A put is refused also if the log of the closed store ends with bytes that no record has."""
+    store, file, _ = emptied(tmp_path, -1)
+    with reput.MessageStore.open(store, CONFIG, read_only=True) as reader:
+        end = reader.view.confirmed()
+    log = max((store / paths.COMMIT_LOG).iterdir())
+    with log.open("r+b") as opened:
+        opened.seek(end - int(log.name))
+        opened.write(b"torn")
+    with reput.MessageStore.open(store, CONFIG, create=True) as writer:
+        assert file.exists()
+        assert writer.put_message(reput.Message(TOPIC, b"new"), 0).status is reput.PutStatus.MESSAGE_ILLEGAL
+
+
+def test_a_crash_keeps_the_numbering_of_a_queue_whose_only_file_is_empty(tmp_path: Path) -> None:
+    """A lone file that does not begin at byte 0 gets its length; others go at the end, and get theirs before it."""
+    folder = tmp_path / "a" / "0"
+    folder.mkdir(parents=True)
+    kind = FileKind(tmp_path, 100)
+    for sizes, left in (((0,), [100]), ((0, 0), [100]), ((100, 0), [100]), ((0, 100, 0, 0), [100, 100])):
+        for number, size in enumerate(sizes, 1):
+            (folder / paths.offset_name(100 * number)).write_bytes(bytes(size))
+        kind.cut(0, fs.owner_of(tmp_path))
+        assert [file.stat().st_size for file in sorted(folder.iterdir())] == left
+        for file in folder.iterdir():
+            file.unlink()
+    (folder / paths.offset_name(0)).touch()
+    kind.cut(0, fs.owner_of(tmp_path), crashed=False)
+    assert [file.stat().st_size for file in folder.iterdir()] == [0]
+    kind.cut(0, fs.owner_of(tmp_path))
+    assert not list(folder.iterdir())

@@ -24,7 +24,7 @@ from reput.formats.layout import INT64_MAX
 from reput.formats.queue import queue_kinds
 from reput.formats.queue.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry, decode_batch_entry
 from reput.formats.queue.consume_queue import OffsetRange, QueueKey
-from reput.queue.cut import fill_empty, zero_past
+from reput.queue.cut import mend_empty, zero_past
 from reput.queue.files import (
     QUEUES_COMPARED,
     QueueFile,
@@ -285,16 +285,18 @@ class BatchKind:
         """Return one queue, whether it exists or not."""
         return BatchQueueFiles(queue_folder(self.folder, key))
 
-    def cut(self, end: int, owner: fs.Owner, whole: int = 0) -> list[str]:
+    def cut(self, end: int, owner: fs.Owner, whole: int = 0, *, crashed: bool = True) -> list[str]:
         """Zero the entries of records at or above log offset `end`, durably; return the queues that had some.
 
-        Below log offset `whole` all entries are known to be there.
+        Below log offset `whole` all entries are known to be there. Files of no bytes go if the store has `crashed`: in
+        one that was closed they have lost their entries.
         """
         cut = []
         for queue in self.queues():
             if zero_past(queue.filled, BATCH_ENTRY, queue.span(below=whole).entries.stop, whole, end, owner):
                 cut.append(f"{queue.folder.topic}/{queue.folder.queue_id}")
-            fill_empty(queue.folder.files, owner)
+            if crashed:
+                mend_empty(queue.folder.files, owner)
         return cut
 
     def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:  # noqa: ARG002 - as AnyKind has it

@@ -56,18 +56,24 @@ def zero_past(files: Sequence[QueueFile], entry: Layout, begin: int, whole: int,
     return changed
 
 
-def fill_empty(files: Sequence[QueueFile], owner: fs.Owner) -> None:
-    """Give the empty files of a queue that come before others their length, durably; remove them if all are empty.
+def mend_empty(files: Sequence[QueueFile], owner: fs.Owner, file_size: int = 0) -> None:
+    """Give the empty files of a queue that come before others their length, and remove those at its end, durably.
 
     A power cut may take a new file's length. RocketMQ removes an empty last file, and loads no queue with another one.
+    In a store that was closed an empty file is one whose entries are lost. With a `file_size` a file stays that is the
+    only one and does not begin at byte 0: its place keeps the queue's numbering.
     """
     size = max((file.size for file in files), default=0)
-    for file in files[:-1]:
-        if file.size == 0 and size:
-            fs.write_at(str(file.path), size, owner, b"", 0)
+    last = max((number for number, file in enumerate(files) if file.size), default=-1)
+    for number, file in enumerate(files):
+        if file.size:
+            continue
+        if number < last or (file_size and file.start and number == 0):
+            fs.write_at(str(file.path), size or file_size, owner, b"", 0)
             fs.sync_path(file.path)
-        elif file.size == 0:
+        else:
             fs.remove_file(file.path)
+            fs.sync_path(file.path.parent)
 
 
 def _past(entries: NDArray[np.void], highest: int, end: int) -> tuple[NDArray[np.bool_], int]:

@@ -30,7 +30,7 @@ from reput.formats.queue.consume_queue import (
     file_size_in_use,
 )
 from reput.queue.compare import MessageRows
-from reput.queue.cut import fill_empty, zero_past
+from reput.queue.cut import mend_empty, zero_past
 from reput.queue.files import (
     QUEUES_COMPARED,
     QueueFile,
@@ -250,7 +250,7 @@ class FileKind:
         """Return the entries of all queues, to compare them."""
         return MessageRows(self.open(), log_min_offset)
 
-    def cut(self, end: int, owner: fs.Owner, whole: int = 0) -> list[str]:
+    def cut(self, end: int, owner: fs.Owner, whole: int = 0, *, crashed: bool = True) -> list[str]:
         """Zero the entries of records at or above log offset `end`.
 
         Source: `ConsumeQueue.truncateDirtyLogicFiles`.
@@ -259,7 +259,8 @@ class FileKind:
         for queue in list_queues(self.folder):
             if zero_past(queue.files, ENTRY, queue_span(queue, below=whole).max_offset, whole, end, owner):
                 cut.append(f"{queue.topic}/{queue.queue_id}")
-            fill_empty(queue.files, owner)
+            if crashed:
+                mend_empty(queue.files, owner, self.file_size)
         return cut
 
     def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:  # noqa: ARG002 - as QueueKind has it

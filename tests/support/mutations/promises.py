@@ -355,4 +355,12 @@ MUTATIONS = (
         "",
         ("faults/test_power_cuts.py::test_deleted_log_files_leave_no_hole",),
     ),
+    Mutation(
+        "remove a deleted queue before its deletion is durable",
+        "A deleted queue is there whole, or gone: no power cut brings a part of it back.",
+        "store/owner/swap.py",
+        "                fs.sync_path(folder)\n",
+        "                pass\n",
+        ("faults/test_power_cuts.py::test_a_queue_whose_deletion_was_not_synced_is_there_whole_or_gone",),
+    ),
 )

@@ -58,6 +58,7 @@ class ModelBroker:
         self._has_crashed = fs.exists(path / paths.ABORT)
         files = list_log_files(path / paths.COMMIT_LOG, tolerant=True)
         begin = min((int(entry.name) for entry in fs.list_dir(path / paths.COMMIT_LOG)), default=0)
+        self._begin = begin
         self._records = [found.decode() for found in LogWalk(files, begin)]
         last = self._records[-1] if self._records else None
         # A blank record at the end does not count: it is written again.
@@ -74,6 +75,10 @@ class ModelBroker:
     def may_lose_keys(self) -> bool:
         """True if its start removes IndexFiles, and does not index all of their messages again."""
         return bool(self._index.too_new)
+
+    def knows(self, topics: tuple[str, ...]) -> bool:
+        """Return True if each of these topics begins now, or has a record: else the model cannot number the next."""
+        return self._begin == 0 or all((topic.encode(), 0) in self._next for topic in topics)
 
     @property
     def keeps_old_tags(self) -> bool:

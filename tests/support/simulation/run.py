@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 import reput
-from reput.errors import ReputError, StoreLockedError
+from reput.errors import NotAStoreError, ReputError, StoreLockedError
 from reput.formats.own import files as own
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
@@ -23,7 +25,29 @@ from support.power.scenarios import ASYNC, GROUP, SYNC, TOPICS, NotStoredError, 
 from support.power.verdict import KEYLESS, KEYS_LOST, TAGS_LOST, Promises, assert_kept, content, keyless, open_empty
 from support.simulation.broker import ModelBroker
 from support.simulation.lives import Lives
-from support.simulation.sometimes import BROKER, FAILED_SYNC, FULL, KEPT_OUT, KILLED_BROKER, LOST_KEYS, TORN_HEAD
+from support.simulation.side import (
+    BEGUN,
+    DURABLE,
+    EXPIRED,
+    FIRST,
+    MAY_GO,
+    SIDE,
+    SIDE_PROMISES,
+    SideMessage,
+    assert_side_kept,
+    side_messages,
+)
+from support.simulation.sometimes import (
+    BROKER,
+    DELETED,
+    EXPIRED_FILES,
+    FAILED_SYNC,
+    FULL,
+    KEPT_OUT,
+    KILLED_BROKER,
+    LOST_KEYS,
+    TORN_HEAD,
+)
 from support.simulation.torn import has_torn_head
 
 if TYPE_CHECKING:
@@ -31,6 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from reput.formats.log.record import Record
     from support.power.disk import Tree
     from support.power.journal import Entry
     from support.simulation.sometimes import Sometimes
@@ -46,12 +71,21 @@ WEIGHTS: Final[Mapping[str, int]] = {
     "commit": 2,
     "reopen": 1,
     "rebuild": 2,
+    "expire": 2,
     "broker": 2,
+    "put_side": 4,
+    "delete_side": 3,
 }
 """The steps, and how often each is taken."""
+_BROKER_STEPS, _SIDE_STEPS = ("broker",), ("put_side", "delete_side")
+"""A life has steps of one of them: after a crash RocketMQ's broker brings the queues of a deleted topic back."""
+_BEGINS = (own.INTENT_NAME, own.DELETED_NAME)
+"""The files whose names begin a swap and a deletion."""
 _STEP_BYTES = 600
+_LARGE = 900
+"""Bytes of a body of which a file of the log takes three."""
 _JUMPS_MS = (0, 0, 0, 1, 700, -1000, 86_400_000)
-_PROMISES = ("begun", "durable", "committed", "kept", KEYLESS, KEYS_LOST, TAGS_LOST)
+_PROMISES = ("begun", "durable", "may go", "committed", "kept", KEYLESS, KEYS_LOST, TAGS_LOST, *SIDE_PROMISES)
 
 
 class _Life:
@@ -72,7 +106,9 @@ class _Life:
         self._follower: Follow | None = None
         self._store = self._open() if known["durable"] else open_empty(path, self._config)
         self.end = self._store.view.confirmed()
-        self._note("begun", len(content(self._store)))
+        # All of them may have expired.
+        self._note("begun", self._numbers(self._store).stop or known["may go"])
+        self._look_at_side()
         # Only messages that were not acknowledged may have lost their keys, and later they stay without.
         self._note(KEYLESS, keyless(self._store) & (-1 << known["durable"] | known[KEYLESS]))
 
@@ -91,9 +127,62 @@ class _Life:
         if self._config is SYNC:
             self._note("durable", begin + count)
 
+    @staticmethod
+    def _numbers(store: reput.MessageStore) -> range:
+        """Return the numbers of the messages that are there; fail if one is missing in between."""
+        numbers = [int(body.split()[0]) for body in content(store)]
+        found = range(numbers[0], numbers[-1] + 1) if numbers else range(0)
+        assert numbers == list(found), f"messages are lost or doubled: {numbers}"
+        return found
+
+    def _look_at_side(self) -> None:
+        """Note where the side topic goes on: a deletion that was under way has been done, or not begun."""
+        found, end = side_messages(self._store), self._store.max_offset(SIDE, 0)
+        if found:
+            self._note(FIRST, found[0].id - found[0].number)
+        elif not end:
+            self._note(FIRST, self._known[BEGUN])
+        self._note(BEGUN, self._known[FIRST] + end)
+
+    def put_side(self) -> None:
+        """Put messages into the topic that is deleted at times."""
+        for _ in range(self._chance.randrange(1, 8)):
+            one = SideMessage(self._known[BEGUN], self._known[BEGUN] - self._known[FIRST])
+            self._note(BEGUN, one.id + 1)
+            if not self._is_ok(self._store.put_message(one.message())):
+                raise NotStoredError
+            if self._config is SYNC:
+                self._all_durable()
+
+    def delete_side(self) -> None:
+        """Delete that topic; a follower does not let the writer do it."""
+        if not any(one.topic == SIDE for one in self._store.queues()):
+            return
+        self._note(MAY_GO, self._known[BEGUN])
+        try:
+            gone = self._store.delete_topic(SIDE)
+        except StoreLockedError:
+            if self._follower is None:
+                raise
+            self._sometimes.reached(KEPT_OUT)
+            return
+        self._note(FIRST, self._known[BEGUN])
+        self._sometimes.reached(DELETED, bool(gone))
+
+    def expire(self) -> None:
+        """Fill files of the log, and delete those that are old enough, and what refers to them."""
+        for _ in range(self._chance.randrange(7)):
+            self._stored(1, lambda numbers: self._is_ok(self._store.put_message(message(numbers[0], _LARGE))))
+        self.close()
+        self._note("may go", self._known["begun"])
+        self._note(EXPIRED, self._known[BEGUN])
+        with reput.MessageStore.open(self._path, replace(self._config, file_reserved_time=0)) as store:
+            self._sometimes.reached(EXPIRED_FILES, bool(store.delete_expired(manual=True)))
+        self._store = self._open()
+
     def put(self) -> None:
         """Put a message."""
-        size = self._chance.choice((0, 10, 900))
+        size = self._chance.choice((0, 10, _LARGE))
         self._stored(1, lambda numbers: self._is_ok(self._store.put_message(message(numbers[0], size))))
 
     def batch(self) -> None:
@@ -106,6 +195,7 @@ class _Life:
 
     def _all_durable(self) -> None:
         self._note("durable", self._known["begun"])
+        self._note(DURABLE, self._known[BEGUN])
 
     def flush(self) -> None:
         """Make the log durable."""
@@ -132,8 +222,11 @@ class _Life:
     def read(self) -> None:
         """Open the store beside its writer: each message is there once, in order."""
         with reput.MessageStore.open(self._path, self._config, read_only=True) as reader:
-            numbers = [int(body.split()[0]) for body in content(reader)]
-        assert numbers == list(range(self._known["begun"])), f"a reader sees {numbers}"
+            numbers = self._numbers(reader)
+            side = side_messages(reader)
+        assert numbers.stop in (self._known["begun"], 0), f"a reader sees {numbers}"
+        assert numbers.start <= self._known["may go"], f"a reader sees {numbers}"
+        assert (side[-1].id + 1 if side else self._known[BEGUN]) == self._known[BEGUN], f"a reader sees {side}"
 
     def commit(self) -> None:
         """Commit an offset, and save it."""
@@ -159,6 +252,9 @@ class _Life:
         """Have RocketMQ's broker go on with the store; it ends well, or is killed with entries missing."""
         self.close()
         broker = ModelBroker(self._path, self._config, self._now_ms)
+        if not broker.knows(TOPICS):
+            self._store = self._open()
+            return
         if broker.may_lose_keys:
             self._sometimes.reached(LOST_KEYS)
             self._note(KEYS_LOST, 1)
@@ -196,6 +292,11 @@ class _Life:
             self._store.close(reput=False)
 
 
+def _is_durable(promises: Promises, _: int, record: Record) -> bool:
+    number = int(record.body.split()[0])
+    return number < promises.last(DURABLE if record.topic == SIDE.encode() else "durable")
+
+
 class Simulation(Lives):
     """Lives in which one step follows another."""
 
@@ -203,7 +304,8 @@ class Simulation(Lives):
 
     def __init__(self, seed: int, folder: Path, sometimes: Sometimes, weights: Mapping[str, int] = WEIGHTS) -> None:
         super().__init__(seed, folder, sometimes)
-        self._weights = weights
+        left_out = self._chance.choice((_BROKER_STEPS, _SIDE_STEPS))
+        self._weights = {name: weight for name, weight in weights.items() if name not in left_out}
         self._jumps_ms = 0
         self._known = dict.fromkeys(_PROMISES, 0)
 
@@ -235,7 +337,7 @@ class Simulation(Lives):
         self._done.append(f"{'closed' if is_closed else 'power cut'} after call {call}, choice {choice}")
         write_tree(kept, folder / "judged")
         # A store that was closed is whole: nothing in it is torn.
-        if not is_closed and has_torn_head(folder / "judged" / "store", promises.last("durable")):
+        if not is_closed and has_torn_head(folder / "judged" / "store", partial(_is_durable, promises)):
             self._sometimes.reached(TORN_HEAD)
             self._known = dict.fromkeys(_PROMISES, 0)
             kept = {}
@@ -256,6 +358,8 @@ class Simulation(Lives):
                 self._done.append(name)
                 before = len(recorder.journal)
                 getattr(life, name)()
+                if name == "delete_side" and chance.random() < 0.5:
+                    break
             if chance.random() < 0.3:
                 life.close()
                 return before, True
@@ -272,14 +376,17 @@ class Simulation(Lives):
         return before, False
 
     def _cut(self, journal: list[Entry], before: int) -> int:
-        """Return the call of the last step after which the power is cut; of two swaps one is under way then."""
-        intents = [n for n, one in enumerate(journal) if isinstance(one, Rename) and one.to_name == own.INTENT_NAME]
-        if intents and intents[-1] >= before and self._chance.random() < 0.5:
-            return min(intents[-1] + self._chance.randrange(2, 8), len(journal))
+        """Return the call of the last step after which the power is cut; of two swaps or deletions one is under way."""
+        marks = [n for n, one in enumerate(journal) if isinstance(one, Rename) and one.to_name in _BEGINS]
+        marks = [n for n in marks if n >= before]
+        if marks and self._chance.random() < 0.5:
+            return min(self._chance.choice(marks) + self._chance.randrange(2, 8), len(journal))
         return self._chance.randrange(before, len(journal) + 1)
 
     def _judge(self, folder: Path, kept: Tree, promises: Promises) -> None:
         """Fail unless what the disk has kept keeps its promises, whatever is done with it next."""
         self._sometimes.look_at_disk(kept)
         with determined():
+            with contextlib.suppress(NotAStoreError), reput.MessageStore.open(folder / "store", SYNC) as store:
+                assert_side_kept(store, promises)
             assert_kept(folder / "store", promises, Scenario(lambda *_: None, config=SYNC))

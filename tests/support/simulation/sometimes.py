@@ -22,7 +22,10 @@ LOST_KEYS = "the model removes IndexFiles after a crash"
 CONTENDED = "a thread waits for a lock that another one holds"
 CLOSED_AMID = "a thread closes the store while others are at work"
 TAIL_FULL = "a put finds too many messages without indexes"
+DELETED, EXPIRED_FILES = "a topic is deleted", "files of the log expire"
+BROKEN_DELETION = "a deletion of a topic has broken off"
 NAMES = (INTENT, TORN, REPEAT, FAILED_SYNC, FULL, TAKEN_OVER, KEPT_OUT, BROKER, KILLED_BROKER, LOST_KEYS)
+NAMES += (DELETED, EXPIRED_FILES, BROKEN_DELETION)
 NAMES += (CONTENDED, CLOSED_AMID, TAIL_FULL)
 _STORE = "store"
 
@@ -52,6 +55,9 @@ class Sometimes:
         """Note what a disk has kept."""
         self.reached(INTENT, f"{_STORE}/{paths.REPUT}/{own.INTENT_NAME}" in tree)
         self.reached(TAKEN_OVER, f"{_STORE}/{paths.ABORT}" in tree)
+        deleted = tree.get(f"{_STORE}/{paths.REPUT}/{own.DELETED_NAME}")
+        if isinstance(deleted, bytes):
+            self.reached(BROKEN_DELETION, not all(one.done for one in own.decode_deleted(deleted, own.DELETED_NAME)))
         data = tree.get(f"{_STORE}/{paths.REPUT}/{own.FRONTIER_NAME}")
         if isinstance(data, bytes):
             try:

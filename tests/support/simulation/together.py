@@ -280,7 +280,7 @@ class Together(Lives):
         has_durable = durable > 0
         write_tree(kept, folder)
         # A store that was closed is whole: nothing in it is torn.
-        is_torn = not is_closed and has_torn_head(folder / "store", durable)
+        is_torn = not is_closed and has_torn_head(folder / "store", lambda place, _: place < durable)
         self._sometimes.reached(TORN_HEAD, is_torn)
         if is_torn:
             self._found, self._offset, kept = [0] * _WRITERS, 0, {}

@@ -12,24 +12,35 @@ from typing import TYPE_CHECKING
 from reput.formats import paths
 from reput.log.read.files import list_log_files
 from reput.log.read.scan import LogWalk
+from support.simulation.side import SIDE, SideMessage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from reput.formats.log.record import Record
 
-def has_torn_head(store: Path, durable: int) -> bool:
-    """Return True if a record of a log whose queues never began again does not follow the one before in its queue.
 
-    The first `durable` records are no excuse: their disk has kept them, so a wrong number there is reput's own.
+def has_torn_head(store: Path, is_durable: Callable[[int, Record], bool]) -> bool:
+    """Return True if a record of a log does not have the queue offset that its queue gave it.
+
+    `is_durable` is asked about that record, and about its place in the log. A durable record is no excuse: its disk has
+    kept it, so a wrong number there is reput's own.
     """
     folder = store / paths.COMMIT_LOG
     if not folder.exists():
         return False
     following: dict[tuple[bytes, int], int] = {}
-    for number, found in enumerate(LogWalk(list_log_files(folder, tolerant=True), 0)):
+    files = list_log_files(folder, tolerant=True)
+    for place, found in enumerate(LogWalk(files, files.min_offset)):
         record = found.decode()
         queue = record.topic, record.queue_id
-        if record.queue_offset != following.get(queue, 0):
-            return number >= durable
+        if record.topic == SIDE.encode():
+            expected = SideMessage.of(record.body).number
+        else:
+            # These queues never begin again; their first records may have expired.
+            expected = following.get(queue, record.queue_offset if files.min_offset else 0)
+        if record.queue_offset != expected:
+            return not is_durable(place, record)
         following[queue] = record.queue_offset + 1
     return False

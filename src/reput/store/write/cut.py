@@ -25,10 +25,15 @@ from reput.store.recover.ext_end import cut_all_units
 from reput.store.recover.recovery import LogTail, fingerprint_before
 
 
-def cut_store(layout: StoreLayout, view: StoreView, tail: LogTail, owner: fs.Owner) -> list[str]:
-    """Cut queues, IndexFiles and log where the log's good records end; return notes for people."""
+def cut_store(
+    layout: StoreLayout, view: StoreView, tail: LogTail, owner: fs.Owner, *, crashed: bool = True
+) -> list[str]:
+    """Cut queues, IndexFiles and log where the log's good records end; return notes for people.
+
+    `crashed`: nobody has closed the store.
+    """
     notes, whole = [], max(0, view.frontiers.both)
-    queues = [name for kind in view.kinds for name in kind.cut(tail.end, owner, whole)]
+    queues = [name for kind in view.kinds for name in kind.cut(tail.end, owner, whole, crashed=crashed)]
     if view.ext is not None:
         units = cut_all_units(layout.consume_queue, view.ext, owner, whole)
         if units:

@@ -107,7 +107,7 @@ class StoreWriter:
         # A store that was closed, and whose log still ends there, has nothing to cut: its queues are not read.
         if tail.written or opened.is_short or view.log.file_at(tail.end) is None or self.may_have_leftovers:
             notes += keep_records(self.layout, view.log, tail, self._owned, owner)
-            notes += cut_store(self.layout, view, tail, owner)
+            notes += cut_store(self.layout, view, tail, owner, crashed=self.may_have_leftovers)
         elif names_lost_records(view, tail.end):
             notes += cut_indexes(view, tail.end, owner)
         if finished := finish_deletions(self._owned, view.kinds):
