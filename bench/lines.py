@@ -64,8 +64,12 @@ class Line:
 
     @property
     def ratio_spread(self) -> Spread:
-        """The ratio by the medians, with the smallest and the largest of one round."""
-        rounds = [self._ahead(mine, theirs) for mine, theirs in zip(self.ours, self.beside, strict=False)]
+        """The ratio by the medians, with the smallest and the largest of one round.
+
+        Without a spread if a round lacks a side: the values that are left do not say of which rounds they are.
+        """
+        pairs = zip(self.ours, self.beside, strict=True) if len(self.ours) == len(self.beside) else ()
+        rounds = [self._ahead(mine, theirs) for mine, theirs in pairs]
         return Spread.of(rounds)._replace(median=self.ratio)
 
     def _ahead(self, mine: float, theirs: float) -> float:
@@ -76,7 +80,8 @@ class Line:
         """The values of all rounds, and what follows from them."""
         values = {name: getattr(self, name) for name in ("name", "unit", "ours", "peer", "others")}
         values |= {"against": self.against} if self.against else {}
-        ratio = {} if math.isnan(self.ratio) else {"ratio": self.ratio_spread._asdict()}
+        found = {name: value for name, value in self.ratio_spread._asdict().items() if not math.isnan(value)}
+        ratio = {"ratio": found} if found else {}
         return {**values, **ratio}
 
     @classmethod

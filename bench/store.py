@@ -5,6 +5,8 @@ What is timed is the same on both sides:
                 message object, its properties and their bytes, checks, the record. Made beforehand: those texts and
                 bodies (for put_messages: the tables), 500,000 messages at a time, so that what either store does in the
                 background (RocketMQ dispatches, reput fills its tail) runs beside the puts and not in pauses
+    indexed     the same, and then the wait until RocketMQ has dispatched all, or the catch-up of reput's indexes. What
+                RocketMQ dispatches while the next messages are made is not on its clock
     pulls       from queue and offset to the places of the records, whose sizes RocketMQ's side adds up; nobody decodes
                 them, except in the pull with bodies
     time, key   from question to answer. RocketMQ finds messages by the hash of their key alone, so that another key's
@@ -26,8 +28,8 @@ Environment:
     RESULTS_DIR   default bench/results, after a quick run bench/work
 
 The last line of the output is
-`ratio put=.. send=.. put_messages=.. put_objects=.. get_32=.. bodies_32=.. get_500=..
-time=.. times=.. key=.. keys=.. flat_256=.. queues_10000=..`.
+`ratio put=.. indexed=.. send=.. put_messages=.. put_objects=.. get_32=.. bodies_32=.. get_500=..
+time=.. times=.. key=.. keys=.. flat_256=.. flat_queues=..`.
 """
 
 from __future__ import annotations
@@ -123,6 +125,7 @@ class Bench:
         self.round = 0
         self.lines = {name: Line(title, "messages/s") for name, (title, _) in PUTS.items()}
         self.lines |= {
+            "indexed": Line("put, 64 queues, until all is indexed", "messages/s"),
             "put_at_once": Line(f"put, 64 queues, {AT_ONCE} threads", "messages/s"),
             "put_messages": Line(f"put_messages, columns, {sizes.batch} a batch", "messages/s"),
             "put_objects": Line(f"put_messages, Message objects, {OBJECTS} a batch", "messages/s"),
@@ -150,6 +153,7 @@ class Bench:
             self.round = number
             for name, (_, queues) in PUTS.items():
                 self._put(name, queues)
+            self._put_indexed()
             self._put("put_at_once", 64, "--threads", AT_ONCE)
             self._put_otherwise("put_messages", "--columns", self.sizes.batch)
             self._put_otherwise("put_objects", "--objects", OBJECTS)
@@ -175,6 +179,19 @@ class Bench:
         )
         assert_same(name, theirs, mine, "messages", "log_bytes")
         line.peer.append(sizes.messages / theirs["seconds"])
+        line.ours.append(sizes.messages / mine["seconds"])
+        show_line(line)
+
+    def _put_indexed(self) -> None:
+        """Put into 64 queues, until queues and indexes have all messages."""
+        sizes, line = self.sizes, self.lines["indexed"]
+        options = ("--warm-up", sizes.warm_up, "--queues", 64)
+        theirs, mine = self._in_turns(
+            lambda: self._in_new_store(peer_run, "bench-put", sizes.messages, *options, heap=self.heap),
+            lambda: self._in_new_store(ours, "put", "--messages", sizes.messages, *options, "--indexed"),
+        )
+        assert_same("indexed", theirs, mine, "messages", "log_bytes")
+        line.peer.append(sizes.messages / (theirs["seconds"] + theirs["seconds_dispatch"]))
         line.ours.append(sizes.messages / mine["seconds"])
         show_line(line)
 

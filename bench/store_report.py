@@ -18,6 +18,8 @@ COUNTED = (
     "put: one thread, async flush, all checks; from topic, body, tags, keys and unique key to the answer, the message",
     "    object and its properties included. RocketMQ writes queues and index beside the puts, on the same cores;",
     "    reput keeps their entries in memory and writes them later (`reput`, `close`, a follower), outside the clock.",
+    "until all is indexed: with the wait until the peer has dispatched all, or reput's catch-up, on the clock. What the",
+    "    peer dispatches while the next messages are made is not on its clock.",
     "put_messages: Arrow columns, in batches of a size given above; put_objects: lists of Message objects, made inside",
     "    the clock; send: store.sender(...).put, a sender for each queue. All beside the peer's single put, its",
     "    slowest way: `make bench-topics` has its batches.",
@@ -34,7 +36,7 @@ COUNTED = (
     "sync: threads that put with sync flush; put_message_async: one thread that waits for its oldest message only,",
     "    beside the peer's threads. sync_group: reput's rate with threads over the device's fsync rate times them.",
     "threads: reput's put from the threads of put_at_once over that from one.",
-    "flat_256: reput's put in 256 topics over that in 64 (8 queues each); queues_10000: in 10,000 queues over 64.",
+    "flat_256: reput's put in 256 topics over that in 64 (8 queues each); flat_queues: in 10,000 queues over 64.",
 )
 
 
@@ -42,6 +44,7 @@ def ratios(lines: dict[str, Line]) -> dict[str, float]:
     """The ratios of the last line of output, as COUNTED defines them."""
     names = (
         "put",
+        "indexed",
         "send",
         "put_messages",
         "put_objects",
@@ -56,7 +59,7 @@ def ratios(lines: dict[str, Line]) -> dict[str, float]:
     return {
         **{name: lines[name].ratio for name in names},
         "flat_256": lines["topics_256"].median / lines["topics_64"].median,
-        "queues_10000": lines["queues_10000"].median / lines["put"].median,
+        "flat_queues": lines["queues_10000"].median / lines["put"].median,
     }
 
 

@@ -20,6 +20,15 @@ def test_a_ratio_is_that_of_the_medians_and_its_spread_that_of_the_rounds() -> N
     assert line.ratio_spread == Spread(median=20 / 30, least=0.5, most=3.0)
 
 
+def test_a_round_that_lacks_a_side_leaves_the_ratio_without_a_spread() -> None:
+    """Values that are left cannot be paired by rounds: a median lay outside its spread so."""
+    line = Line("put", "messages/s", ours=[20.0, 30.0], peer=[10.0, 20.0, 40.0])
+
+    assert line.ratio == 25 / 20
+    assert line.as_json()["ratio"] == {"median": 25 / 20}
+    assert cells([line])[0][-2:] == ["1.25", "-"]
+
+
 def test_a_side_without_values_has_no_ratio() -> None:
     """Its cells are dashes, and its ratio is no number."""
     line = Line("columns", "messages/s", ours=[1.0])

@@ -48,12 +48,14 @@ final class BenchPutting {
         BenchPutting putting = new BenchPutting(store, args.number("queues", 64), args.number("body", Writing.BODY_BYTES));
         putting.timed(0, warmUp, threads);
         double seconds = putting.timed(warmUp, count, threads);
+        long begin = System.nanoTime();
         store.awaitDispatch();
+        double dispatch = (System.nanoTime() - begin) / 1e9;
         long stored = 0;
         for (ConsumeQueueInterface queue : store.queues()) {
             stored += queue.getMaxOffsetInQueue();
         }
-        Map<String, Object> report = Json.object("seconds", seconds, "messages", stored,
+        Map<String, Object> report = Json.object("seconds", seconds, "seconds_dispatch", dispatch, "messages", stored,
             "log_bytes", store.rocketmq.getMaxPhyOffset());
         store.close();
         return report;
