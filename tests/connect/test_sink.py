@@ -16,12 +16,14 @@ from pyspark.sql.types import MapType, StringType, StructField, StructType
 
 import reput
 from reput.connect.sink import ledger as ledgers
+from reput.connect.sink import sink
 from reput.connect.sink.columns import ASSIGNED, TYPES, check_schema, message_columns
-from reput.connect.sink.ledger import BEGUN, Ledger, read_ledger, write_ledger
+from reput.connect.sink.ledger import BEGUN, DONE, Ledger, read_ledger, write_ledger
 from reput.connect.sink.sink import commit_batch
 from reput.connect.sink.staging import Stager
 from reput.connect.writer import RocketmqStreamWriter, RocketmqWriter, one_spelling, query_id
 from reput.errors import ConfigError, DamagedStoreError, NotAStoreError, ReputError, StoreLockedError
+from reput.files import fs
 from reput.files.fs import owner_of
 from reput.formats import paths
 from reput.store.message_store import LocalStore
@@ -192,6 +194,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from reput.connect.sink import ledger as ledgers
+from reput.connect.sink import sink
 from reput.connect.sink.sink import commit_batch
 from reput.store.message_store import LocalStore
 from connect.test_sink import new_store, staged
@@ -515,3 +518,21 @@ def test_a_damaged_staged_file_left_half_a_write_in_the_log(tmp_path: Path) -> N
             commit_batch(store, folder, Ledger("query", 0, BEGUN, names))
         assert read_ledger(folder) is None
     assert numbers_in(tmp_path / "store") == []
+
+
+@pytest.mark.parametrize("state", [BEGUN, DONE])
+def test_a_batch_that_comes_again_rests_on_a_durable_ledger(
+    state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call before may have failed to sync the ledger: it is durable before a message of it, or an answer."""
+    order = []
+    with new_store(tmp_path / "store") as store:
+        folder = store.layout.own("sinks") / "stream"
+        names = staged(store, folder, 0, 3)
+        begun = Ledger("query", 0, BEGUN, names)
+        write_ledger(folder, begun if state == BEGUN else Ledger("query", 0, DONE), owner_of(folder))
+        append, sync = sink.append_staged, fs.sync_path
+        monkeypatch.setattr(sink, "append_staged", lambda *given: (order.append("append"), append(*given))[1])
+        monkeypatch.setattr(fs, "sync_path", lambda path: (order.append(Path(path).name), sync(path))[1])
+        assert commit_batch(store, folder, begun) == (3 if state == BEGUN else 0)
+    assert order[0] == "stream"

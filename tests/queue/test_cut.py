@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.files import fs
+from reput.formats import paths
 from reput.formats.queue.consume_queue import ENTRY
 from reput.queue import cut
 from reput.queue.files import list_queue_files
+from support.power.journal import Sync, Write
+from support.power.recorder import Recorder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,3 +76,17 @@ def test_what_is_left_ascends(tmp_path_factory: pytest.TempPathFactory, offsets:
         good = highest < offset <= 30 - _SIZE
         assert left == (offset if good else -1)
         highest = max(highest, left)
+
+
+def test_a_cut_that_is_made_again_writes_its_zeros_once_more(tmp_path: Path) -> None:
+    """After a failed sync the zeros may be in memory alone: a cut that finds them there writes them again."""
+    (tmp_path / "disk").mkdir()
+    file = tmp_path / "disk" / paths.offset_name(0)
+    file.write_bytes(bytes(100))
+    for again, writes in ((False, 0), (True, 1)):
+        with Recorder(tmp_path / "disk") as recorder:
+            files, owner = list_queue_files(tmp_path / "disk"), fs.owner_of(tmp_path)
+            assert not cut.zero_past(files, ENTRY, 2, 0, 0, owner, again=again)
+        found = [one for one in recorder.journal if isinstance(one, Write)]
+        assert [(one.offset, one.data) for one in found] == [(40, bytes(60))] * writes
+        assert sum(isinstance(one, Sync) for one in recorder.journal) == writes

@@ -130,8 +130,12 @@ def test_slots_that_cannot_be_synced_are_named(tmp_path: Path, monkeypatch: pyte
         data.write((6).to_bytes(SLOT_SIZE, "big"))
     (path / paths.ABORT).write_bytes(b"1")
 
-    def refuse(_: int) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    sync, inode = fs.sync, file.stat().st_ino
+
+    def refuse(descriptor: int) -> None:
+        if os.fstat(descriptor).st_ino == inode:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(descriptor)
 
     with monkeypatch.context() as patch:
         patch.setattr(fs, "sync", refuse)

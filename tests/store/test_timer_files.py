@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reput.errors import DamagedStoreError, NoSpaceError
+from reput.errors import DamagedStoreError, NoSpaceError, ReputError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.pending import timer_checkpoint, timer_wheel
@@ -20,6 +20,9 @@ from reput.store.pending.timer_log import TimerLogReader
 from reput.store.pending.timer_wheel import WheelReader, read_timer_checkpoint
 from reput.store.write.timer_files import ROLL_WINDOW_MS, TimerFiles, TimerState, WheelSlot
 from support.disks import failing
+from support.power.disk import NOTHING, Disk
+from support.power.journal import Write
+from support.power.recorder import Recorder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -190,3 +193,45 @@ def test_a_file_of_the_timer_log_that_cannot_be_made(root: Path, monkeypatch: py
         assert places(files, 0) == [number * 1000 for number in range(11)]
     with opened(root) as files:
         assert places(files, 0) == [number * 1000 for number in range(11)]
+
+
+def test_a_failed_sync_keeps_the_checkpoint_of_timers(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failed sync a later one proves nothing: the checkpoint stays, and the next open writes all again."""
+    with opened(root) as files:
+        files.persist(TimerState(0, BEGIN_MS))
+        files.add(BEGIN_MS, BEGIN_MS, unit(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(fs, "sync", failing(fs.sync, errno.EIO, 1))
+            patch.setattr(fs, "sync_data", failing(fs.sync_data, errno.EIO, 1))
+            with pytest.raises(ReputError, match="cannot"):
+                files.persist(TimerState(1, BEGIN_MS))
+        with pytest.raises(ReputError, match="an earlier sync has failed"):
+            files.persist(TimerState(1, BEGIN_MS))
+    kept = read_timer_checkpoint(root)
+    assert kept is not None
+    assert kept.last_timer_log_flush_pos == 0
+    with Recorder(root) as recorder, opened(root) as files:
+        files.persist(TimerState(1, BEGIN_MS))
+    written = {one.offset + len(one.data) for one in recorder.journal if isinstance(one, Write)}
+    slot = BEGIN_MS // 1000 % SLOTS * SLOT_SIZE
+    assert UNIT_SIZE in written
+    assert any(end > slot for end in written)
+
+
+def test_the_names_of_timer_files_are_durable_before_the_checkpoint(tmp_path: Path) -> None:
+    """A power cut that keeps the checkpoint keeps the wheel, and each file of the timer log below it."""
+    root = tmp_path / "disk"
+    (root / paths.CONFIG).mkdir(parents=True)
+    with Recorder(root) as recorder, opened(root) as files:
+        for number in range(25):
+            files.add(BEGIN_MS, BEGIN_MS, unit(number))
+            files.persist(TimerState(number, BEGIN_MS))
+    disk = Disk(recorder.before)
+    for entry in recorder.journal:
+        disk.apply(entry)
+        kept = disk.state(NOTHING)
+        data = kept.get(f"{paths.CONFIG}/{timer_checkpoint.FILE_NAME}")
+        if isinstance(data, bytes):
+            end = timer_checkpoint.decode_timer_checkpoint(data).last_timer_log_flush_pos
+            assert timer_wheel.FILE_NAME in kept
+            assert all(f"{FOLDER}/{paths.offset_name(start)}" in kept for start in range(0, end, LOG_SIZE))

@@ -13,7 +13,9 @@ from reput.formats import paths
 from reput.formats.own import files as own
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
+from reput.queue import cut, file_kind
 from reput.store.disk.frontier import read_frontier
+from reput.store.owner.owner import own_store
 from support.determined import determined
 from support.power.disk import NOTHING, Disk, write_tree
 from support.power.recorder import Recorder
@@ -23,13 +25,20 @@ from support.power.verdict import content
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from support.power.disk import Tree
 
-def bodies_after_a_power_cut(recorder: Recorder, folder: Path) -> list[bytes]:
-    """Return what a store holds whose disk has kept what was synced, and nothing else."""
+
+def kept(recorder: Recorder) -> Tree:
+    """The files of a disk that keeps what was synced, and nothing else."""
     disk = Disk(recorder.before)
     for entry in recorder.journal:
         disk.apply(entry)
-    write_tree(disk.state(NOTHING), folder)
+    return disk.state(NOTHING)
+
+
+def bodies_after_a_power_cut(recorder: Recorder, folder: Path) -> list[bytes]:
+    """Return what a store holds whose disk has kept what was synced, and nothing else."""
+    write_tree(kept(recorder), folder)
     with reput.MessageStore.open(folder / "store", ASYNC) as store:
         return content(store)
 
@@ -201,3 +210,56 @@ def test_offsets_outlived_the_messages_that_they_rest_on(tmp_path: Path) -> None
         store.close()
     with reput.MessageStore.open(tmp_path / "after" / "store", ASYNC) as after:
         assert after.query_offset("g", "a", 0) == after.max_offset("a", 0) == 6
+
+
+def test_offsets_of_a_second_save_are_durable_though_the_first_one_failed(tmp_path: Path) -> None:
+    """A first save that made `config`, and could not sync its name, does not make the next one forget that."""
+    (tmp_path / "disk").mkdir()
+    with determined(), Recorder(tmp_path / "disk") as recorder:
+        store = reput.MessageStore.open(tmp_path / "disk" / "store", ASYNC, create=True)
+        store.commit_offset("g", "a", 0, 7)
+        recorder.fail_next_sync()
+        with pytest.raises(ReputError, match="cannot sync"):
+            store.progress.persist()
+        store.progress.persist()
+        assert f"store/{paths.CONFIG}/consumerOffset.json" in kept(recorder)
+        store.close()
+
+
+def test_the_next_owner_makes_durable_what_was_removed_from_its_folder(tmp_path: Path) -> None:
+    """A file of reput that an owner removed, without a sync, does not come back after the next one has begun."""
+    (tmp_path / "disk").mkdir()
+    path = tmp_path / "disk" / "store"
+    with reput.MessageStore.open(path, ASYNC, create=True) as store:
+        store.put_message(message(0))
+    given = store.layout.own(own.GIVEN_OFFSETS_NAME)
+    with determined(), Recorder(tmp_path / "disk") as recorder:
+        fs.remove_file(given)
+        name = f"store/{paths.REPUT}/{given.name}"
+        assert name in kept(recorder)
+        with own_store(store.layout):
+            assert name not in kept(recorder)
+
+
+def test_what_a_recovery_removes_is_gone_before_the_store_looks_closed(tmp_path: Path) -> None:
+    """A power cut after the close of a store that was recovered brings back no file that the recovery removed."""
+    (tmp_path / "disk").mkdir()
+    path = tmp_path / "disk" / "store"
+    with reput.MessageStore.open(path, ASYNC, create=True) as store:
+        for number in range(6):
+            store.put_message(message(number))
+    empty = path / paths.CONSUME_QUEUE / "a" / "0" / paths.offset_name(100)
+    empty.touch()
+    (path / paths.ABORT).touch()
+    with determined(), Recorder(tmp_path / "disk") as recorder, pytest.MonkeyPatch.context() as patch:
+        # A process that was killed after it removed the file has not synced that.
+        patch.setattr(cut, "mend_empty", lambda files, *_: [fs.remove_file(one.path) for one in files if not one.size])
+        patch.setattr(file_kind, "mend_empty", cut.mend_empty)
+        with reput.MessageStore.open(path, ASYNC):
+            pass
+    disk = Disk(recorder.before)
+    for entry in recorder.journal:
+        disk.apply(entry)
+        for choice in range(40):
+            tree = disk.state(choice)
+            assert f"store/{paths.ABORT}" in tree or str(empty.relative_to(tmp_path / "disk")) not in tree

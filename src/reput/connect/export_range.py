@@ -133,6 +133,8 @@ def remove_files_of(target: Path, begins: Collection[int]) -> None:
                 is_export = entry.name.endswith((_SUFFIX, fs.TEMPORARY))
                 if is_export and number.isdecimal() and int(number) in begins:
                     fs.remove_file(folder / entry.name)
+            # A file that came back would have the messages of the next run, too; an earlier run may have removed it.
+            fs.sync_path(folder)
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[tuple[str, str, pa.RecordBatch]]:

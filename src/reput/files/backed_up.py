@@ -59,6 +59,7 @@ class BackedUpFile(Generic[_Parsed]):
         self._kind = kind
         self._written: bytes | None = None
         self._damaged: list[Path] = []
+        self._has_durable_folder = False
 
     def load(self) -> LoadedFile[_Parsed]:
         """Read the file, or its backup if it is missing, empty or damaged. No file changes.
@@ -114,8 +115,10 @@ class BackedUpFile(Generic[_Parsed]):
                 "stays until then"
             )
         folder = self.path.parent
-        if not fs.exists(folder):
+        if not self._has_durable_folder:
+            # Also if it exists: an earlier call may have made it, and failed to sync its name.
             make_durable_dir(folder, fs.owner_of(folder.parent))
+            self._has_durable_folder = True
         owner = fs.owner_of(folder)
         while self._damaged:
             if fs.exists(self._damaged[-1]):

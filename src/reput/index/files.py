@@ -88,17 +88,19 @@ def enter_items(path: Path, slots: NDArray[np.int32], begin: int, end: int) -> N
         slots[items["key_hash"].astype(np.int64) % len(slots)] = np.arange(at, at + len(items), dtype=np.int32)
 
 
-def cut_slots(file: IndexFileOnDisk, slots: int, items: int, owner: fs.Owner) -> None:
+def cut_slots(file: IndexFileOnDisk, slots: int, items: int, owner: fs.Owner, *, again: bool = False) -> None:
     """Take back, durably, the slots of a file that name items above its header's count, which a crash has left.
 
     RocketMQ lets its next item of such a slot link to itself, and so loses the older ones. A full file has none.
+    `again`: an earlier cut may have failed to sync, and all used slots are written once more.
     """
     size = index_file.file_size(slots, items)
     # A header of zeros is that of a file without an item, too.
     number = max(file.header.index_count, 1) if file.header is not None else items
     if file.size != size or number >= items:
         return
-    changed = changed_slots(file.path, known := slots_below(file.path, slots, number))
+    known = slots_below(file.path, slots, number)
+    changed = np.arange(slots, dtype=np.int64) if again else changed_slots(file.path, known)
     if len(changed):
         descriptor = fs.open_sized(str(file.path), size, owner)
         try:

@@ -285,15 +285,17 @@ class BatchKind:
         """Return one queue, whether it exists or not."""
         return BatchQueueFiles(queue_folder(self.folder, key))
 
-    def cut(self, end: int, owner: fs.Owner, whole: int = 0, *, crashed: bool = True) -> list[str]:
+    def cut(self, end: int, owner: fs.Owner, whole: int = 0, *, crashed: bool = True, again: bool = False) -> list[str]:
         """Zero the entries of records at or above log offset `end`, durably; return the queues that had some.
 
         Below log offset `whole` all entries are known to be there. Files of no bytes go if the store has `crashed`: in
-        one that was closed they have lost their entries.
+        one that was closed they have lost their entries. `again`: an earlier cut may have failed to sync.
         """
         cut = []
         for queue in self.queues():
-            if zero_past(queue.filled, BATCH_ENTRY, queue.span(below=whole).entries.stop, whole, end, owner):
+            if zero_past(
+                queue.filled, BATCH_ENTRY, queue.span(below=whole).entries.stop, whole, end, owner, again=again
+            ):
                 cut.append(f"{queue.folder.topic}/{queue.folder.queue_id}")
             if crashed:
                 mend_empty(queue.folder.files, owner)

@@ -15,12 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
+from reput.files.again import write_bytes_again
 from reput.formats.layout import Layout
 from reput.formats.queue.consume_queue import is_blank
 from reput.queue.files import BLOCK_ENTRIES, QueueFile
 
 
-def zero_past(files: Sequence[QueueFile], entry: Layout, begin: int, whole: int, end: int, owner: fs.Owner) -> bool:
+def zero_past(
+    files: Sequence[QueueFile],
+    entry: Layout,
+    begin: int,
+    whole: int,
+    end: int,
+    owner: fs.Owner,
+    *,
+    again: bool = False,
+) -> bool:
     """Zero, durably, all bytes that are no entry of a record within log offsets [whole, end).
 
     Return True if there were any.
@@ -33,6 +43,7 @@ def zero_past(files: Sequence[QueueFile], entry: Layout, begin: int, whole: int,
         whole: see above.
         end: see above.
         owner: the owner of the files.
+        again: an earlier cut may have failed to sync: what it has zeroed is zeroed once more.
     """
     changed, highest = False, whole - 1
     for file in files:
@@ -50,9 +61,11 @@ def zero_past(files: Sequence[QueueFile], entry: Layout, begin: int, whole: int,
             if not count:
                 break
             at += count * entry.size
-        if found:
+        if again and written:
+            write_bytes_again(file.path, file.size, owner, max(0, begin * entry.size - file.start), written)
+        if found or (again and written):
             fs.sync_path(file.path)
-            changed = True
+        changed |= found
     return changed
 
 

@@ -250,14 +250,14 @@ class FileKind:
         """Return the entries of all queues, to compare them."""
         return MessageRows(self.open(), log_min_offset)
 
-    def cut(self, end: int, owner: fs.Owner, whole: int = 0, *, crashed: bool = True) -> list[str]:
+    def cut(self, end: int, owner: fs.Owner, whole: int = 0, *, crashed: bool = True, again: bool = False) -> list[str]:
         """Zero the entries of records at or above log offset `end`.
 
         Source: `ConsumeQueue.truncateDirtyLogicFiles`.
         """
         cut = []
         for queue in list_queues(self.folder):
-            if zero_past(queue.files, ENTRY, queue_span(queue, below=whole).max_offset, whole, end, owner):
+            if zero_past(queue.files, ENTRY, queue_span(queue, below=whole).max_offset, whole, end, owner, again=again):
                 cut.append(f"{queue.topic}/{queue.queue_id}")
             if crashed:
                 mend_empty(queue.files, owner, self.file_size)

@@ -350,11 +350,11 @@ class AnyKind(QueuesOnDisk, Protocol):
         """Return the log offset up to which the kind itself says that it is complete; None if it does not say."""
         ...
 
-    def cut(self, end: int, owner: fs.Owner, whole: int = 0, *, crashed: bool = True) -> list[str]:
+    def cut(self, end: int, owner: fs.Owner, whole: int = 0, *, crashed: bool = True, again: bool = False) -> list[str]:
         """Remove the entries of records at or above log offset `end`, durably; return the queues that had some.
 
         Below log offset `whole` all entries are known to be there. Files of no bytes go if the store has `crashed`: in
-        one that was closed they have lost their entries.
+        one that was closed they have lost their entries. `again`: an earlier cut may have failed to sync.
         """
         ...
 

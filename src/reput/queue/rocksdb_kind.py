@@ -433,7 +433,7 @@ class RocksdbKind:
         """Make a copy of the database, which nobody has open."""
         database_owner.copy_database(self.folder, folder, owner)
 
-    def cut(self, end: int, owner: fs.Owner, whole: int = 0, *, crashed: bool = True) -> list[str]:  # noqa: ARG002 - as QueueKind has it
+    def cut(self, end: int, owner: fs.Owner, whole: int = 0, *, crashed: bool = True, again: bool = False) -> list[str]:  # noqa: ARG002 - as QueueKind has it
         """Remove the entries of records at or above log offset `end`, and lower the restart point.
 
         Source: `RocksDBConsumeQueueStore.truncateDirty`; RocketMQ leaves such entries to be overwritten.

@@ -22,7 +22,7 @@ from support.power.disk import EVERYTHING, NOTHING, Disk, read_tree, write_tree
 from support.power.journal import Known
 from support.power.misread import assert_not_silent, draw
 from support.power.recorder import Recorder
-from support.power.scenarios import SCENARIOS, NotStoredError
+from support.power.scenarios import SCENARIOS, NotStoredError, message
 from support.power.verdict import (
     Promises,
     assert_built_as_by_rebuild,
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from support.power.journal import Entry
     from support.power.scenarios import Scenario
 
+_AGAIN_MOST = 6
+"""The messages that a scenario may put when it goes on after a crash."""
 _CHOICES, _TURNS_MOST, _FEW = 4, 400, 3
 """States drawn after each entry in a turn, besides the two extremes; turns; fewer new states in one end the search."""
 _STATES_OF_FAULT = 4
@@ -101,7 +103,7 @@ class Swept(NamedTuple):
 def record(name: str, folder: Path, fault: Fault | None = None) -> Recorded:
     """Run a scenario in a new folder; each run makes the same calls.
 
-    After a fault the program ends with an error. After a sync that failed, another one then opens the store.
+    After a fault the program ends with an error. After a sync that failed, another one then goes on with the store.
     """
     scenario = SCENARIOS[name]
     known: list[Entry] = []
@@ -124,16 +126,27 @@ def record(name: str, folder: Path, fault: Fault | None = None) -> Recorded:
                 if fault is None:
                     raise
                 if fault.kind == "failing_sync":
-                    _open_again(disk / "store", scenario, recorder)
+                    _go_on(disk / "store", scenario, recorder, known)
     return Recorded(recorder.before, known, recorder.journal, recorder.syncs, recorder.takes)
 
 
-def _open_again(path: Path, scenario: Scenario, recorder: Recorder) -> None:
-    """Open a store in which a sync has failed, and close it: what it has is durable then, whatever syncs say."""
+def _go_on(path: Path, scenario: Scenario, recorder: Recorder, before: list[Entry]) -> None:
+    """Go on with a store in which a sync has failed, in another program: what it has is durable then.
+
+    It does again what the scenario does after a crash, or else puts a message. `before`: what was known before the run.
+    """
+    known = Promises([*before, *recorder.journal])
     with contextlib.suppress(NotAStoreError), reput.MessageStore.open(path, scenario.config) as store:
-        found = [int(body.split()[0]) for body in content(store)]
+        following = max((int(body.split()[0]) for body in content(store)), default=-1) + 1
+        if scenario.again is not None:
+            recorder.note("begun", max(known.last("begun"), following) + _AGAIN_MOST)
+            following = max(following, scenario.again(store, known.last("durable")))
+        elif not known.last("topic may go"):
+            recorder.note("begun", max(known.last("begun"), following + 1))
+            assert store.put_message(message(following)).status is reput.PutStatus.PUT_OK
+            following += 1
         store.close()
-        recorder.note("durable", max(found, default=-1) + 1)
+        recorder.note("durable", following)
 
 
 def states(recorded: Recorded, choices: int, seed: int) -> Iterator[tuple[State, Tree, Promises]]:

@@ -166,7 +166,9 @@ def warn_of_unfinished(sinks: Path, sink: str) -> None:
             continue
         try:
             ledger = read_ledger(folder)
-            if ledger is not None and ledger.state != BEGUN:
+            if ledger is not None and ledger.state != BEGUN and fs.exists(folder / own.STAGED_NAME):
+                # A crash must not bring the begun ledger back without its staged files.
+                fs.sync_path(folder)
                 fs.remove_tree(folder / own.STAGED_NAME)
         except ReputError as error:
             _log.warning("what another write has left is not looked after: %s", error)
@@ -195,6 +197,9 @@ def commit_batch(store: LocalStore, folder: Path, batch: Ledger) -> int:
         ConfigError: the batch is older than the last one: its checkpoint is not the one of the ledger.
     """
     owner, known = fs.owner_of(store.layout.root), read_ledger(folder)
+    if known is not None:
+        # A call before may have failed to: what follows rests on this ledger.
+        fs.sync_path(folder)
     if known is not None and known.query != batch.query:
         # Another query at the same place: a checkpoint that was removed and begun anew. A batch that the old query
         # began is finished, since its messages were on their way.

@@ -29,7 +29,8 @@ class RollingFiles:
         self._write_buffered = write_buffered
         self.current: AppendFile | None = None
         self.retired: list[AppendFile] = []
-        self.names_changed = False
+        # Another program may have made the last file, and not synced its name.
+        self.names_changed = True
         """True if new files have names that are not durable yet."""
         self.start = _start_of(folder, end_offset, file_size)
         """Start of the current file, or of the file that the next record creates."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from reput.errors import FlushError, ReputError, StaleEpochError, StoreLockedError
+from reput.errors import DamagedStoreError, FlushError, ReputError, StaleEpochError, StoreLockedError
 from reput.files import disk_space, fs, locks
 from reput.files.watermarks import Watermarks
 from reput.formats.own import files as own
@@ -38,6 +38,7 @@ class Ownership:
     raises it between stages, so an attempt that Spark gave up cannot write into the files of a later stage. `notes` say
     what was cleaned up. `is_beside`: it is that of a follower beside a writer, and `epoch` is the next one after that
     which the follower saw before it looked at the store. It begins only if nobody has raised the epoch since.
+    `follows_failed_sync`: an owner before could not sync; the log is written again then, and a cut is made again.
     """
 
     layout: StoreLayout
@@ -46,6 +47,7 @@ class Ownership:
     notes: list[str]
     stage: int = 0
     is_beside: bool = False
+    follows_failed_sync: bool = False
 
     def next_stage(self, *, lasting: bool = True) -> int:
         """Fence off the tasks of earlier stages: none may begin to write, and running ones are waited for.
@@ -118,9 +120,14 @@ class Ownership:
 
     @contextlib.contextmanager
     def syncing(self) -> Iterator[None]:
-        """Leave a note if the block fails to sync files of the log, or the file system that has them."""
+        """Leave a note if the block fails to sync files of the log, or the file system that has them.
+
+        Damage that it finds is no such failure.
+        """
         try:
             yield
+        except DamagedStoreError:
+            raise
         except ReputError:
             self.leave_unsynced()
             raise
@@ -171,16 +178,19 @@ def own_store(layout: StoreLayout, *, holder: int = own.HOLDER_JOB) -> Iterator[
         try:
             # A killed writer leaves its process id here.
             watermarks["writer"] = 0
-            if watermarks["holder"] == own.HOLDER_FAILED:
+            has_failed = watermarks["holder"] == own.HOLDER_FAILED
+            if has_failed:
                 write_again(layout, watermarks["flushed_offset"], watermarks["wrote_offset"], owner)
             watermarks["holder"] = holder
-            owned = Ownership(layout, watermarks["epoch"] + 1, watermarks, [])
+            owned = Ownership(layout, watermarks["epoch"] + 1, watermarks, [], follows_failed_sync=has_failed)
             owned.next_stage()
             for name in (own.LOCK_NAME, own.FENCE_NAME, own.WATERMARKS_NAME):
                 fs.give_to(layout.own(name), owner)
             if swap.finish_swap(layout, owned.count_swap):
                 owned.indexes_replaced()
                 owned.notes.append("an earlier job was killed while it swapped the indexes in; finished that swap")
+            # The owner before may have failed to: what it removed or renamed here must not come back later.
+            fs.sync_path(layout.reput)
             if left := swap.remove_leftovers(layout):
                 owned.notes.append(f"removed what an earlier job had left: {', '.join(left)}")
             yield owned

@@ -1,16 +1,11 @@
-"""Writing again what a system may have dropped: the log's bytes after a sync of the log has failed.
-
-After a failed sync Linux takes the pages for written, and the next sync reports no error, though the disk lacks them.
-The pages are still in memory. Written once more, they reach the disk, or the sync fails again.
-"""
+"""Writing the log's bytes again after a sync of the log has failed; see `reput.files.again`."""
 
 from __future__ import annotations
 
 from reput.files import fs
+from reput.files.again import write_bytes_again
 from reput.log.read.files import list_log_files, written_end
 from reput.store.disk.layout import StoreLayout
-
-_BLOCK = 1 << 20
 
 
 def write_again(layout: StoreLayout, flushed: int, wrote: int, owner: fs.Owner) -> None:
@@ -32,8 +27,5 @@ def write_again(layout: StoreLayout, flushed: int, wrote: int, owner: fs.Owner) 
     ends = {file: file.start + written for file in files if (written := written_end(file.path, 0, file.size))}
     begin = flushed if max(ends.values(), default=0) <= wrote else 0
     for file, end in ends.items():
-        for at in range(max(begin, file.start), end, _BLOCK):
-            size = min(_BLOCK, end - at)
-            data = fs.read_bytes(file.path, size, at - file.start) or b""
-            fs.write_at(str(file.path), file.size, owner, data, at - file.start)
+        write_bytes_again(file.path, file.size, owner, max(begin, file.start) - file.start, end - file.start)
     layout.sync_log()

@@ -69,10 +69,11 @@ def end_of_units(queue_folder: Path, reader: ExtReader, key: QueueKey, end: int)
     return address - MIN_ADDRESS + unit.size
 
 
-def cut_units(reader: ExtReader, key: QueueKey, end: int, owner: fs.Owner) -> list[Path]:
+def cut_units(reader: ExtReader, key: QueueKey, end: int, owner: fs.Owner, *, again: bool = False) -> list[Path]:
     """Zero a queue's ext files from byte offset `end` on, and remove later files; return the files that changed.
 
     The bytes are zeroed, since RocketMQ searches for the end of the units and would read old ones.
+    `again`: an earlier cut may have failed to sync.
     """
     changed = []
     for file in reversed(list_ext_files(reader.folder, key)):
@@ -81,19 +82,19 @@ def cut_units(reader: ExtReader, key: QueueKey, end: int, owner: fs.Owner) -> li
             fs.sync_path(file.path.parent)
             fs.remove_file(file.path)
             changed.append(file.path)
-        elif file.start + file.size > end and _zero_from(file, end - file.start, owner):
+        elif file.start + file.size > end and _zero_from(file, end - file.start, owner, again=again):
             changed.append(file.path)
     return changed
 
 
-def _zero_from(file: QueueFile, begin: int, owner: fs.Owner) -> bool:
+def _zero_from(file: QueueFile, begin: int, owner: fs.Owner, *, again: bool) -> bool:
     """Zero the written bytes of a file from byte `begin` on; return True if there were any."""
     written = fs.end_of_data(file.path, file.size)
     found = False
     while begin < written:
         count = min(len(_ZEROS), written - begin)
         data = fs.read_bytes(file.path, count, begin) or b""
-        if data.strip(b"\0"):
+        if again or data.strip(b"\0"):
             fs.write_at(str(file.path), file.size, owner, _ZEROS[:count], begin)
             found = True
         begin += count
@@ -102,7 +103,9 @@ def _zero_from(file: QueueFile, begin: int, owner: fs.Owner) -> bool:
     return found
 
 
-def cut_all_units(consume_queue: Path, reader: ExtReader, owner: fs.Owner, whole: int = INT64_MAX) -> list[Path]:
+def cut_all_units(
+    consume_queue: Path, reader: ExtReader, owner: fs.Owner, whole: int = INT64_MAX, *, again: bool = False
+) -> list[Path]:
     """Cut the units of all queues after their last entries: after a cut of the queues, or after a crash.
 
     A crash may lose the units of entries of records from log offset `whole` on; these are built again.
@@ -122,5 +125,5 @@ def cut_all_units(consume_queue: Path, reader: ExtReader, owner: fs.Owner, whole
         address = last_address(queue.path, end)
         if address is not None and reader.unit(key, address) is None:
             end = queue_span(queue, below=whole).max_offset
-        changed += cut_units(reader, key, end_of_units(queue.path, reader, key, end), owner)
+        changed += cut_units(reader, key, end_of_units(queue.path, reader, key, end), owner, again=again)
     return changed

@@ -26,21 +26,22 @@ from reput.store.recover.recovery import LogTail, fingerprint_before
 
 
 def cut_store(
-    layout: StoreLayout, view: StoreView, tail: LogTail, owner: fs.Owner, *, crashed: bool = True
+    layout: StoreLayout, view: StoreView, tail: LogTail, owner: fs.Owner, *, crashed: bool = True, again: bool = False
 ) -> list[str]:
     """Cut queues, IndexFiles and log where the log's good records end; return notes for people.
 
-    `crashed`: nobody has closed the store.
+    `crashed`: nobody has closed the store. `again`: an earlier cut may have failed to sync, so its zeros are written
+    once more.
     """
     notes, whole = [], max(0, view.frontiers.both)
-    queues = [name for kind in view.kinds for name in kind.cut(tail.end, owner, whole, crashed=crashed)]
+    queues = [name for kind in view.kinds for name in kind.cut(tail.end, owner, whole, crashed=crashed, again=again)]
     if view.ext is not None:
-        units = cut_all_units(layout.consume_queue, view.ext, owner, whole)
+        units = cut_all_units(layout.consume_queue, view.ext, owner, whole, again=again)
         if units:
             notes.append(f"cut ext units after the last entries of their queues: {', '.join(map(str, units))}")
     notes += cut_indexes(view, tail.end, owner)
     for file in list_index_files(layout.index):
-        cut_slots(file, view.settings.index_slots, view.settings.index_items, owner)
+        cut_slots(file, view.settings.index_slots, view.settings.index_items, owner, again=again)
     removed = cut_log(view.log, tail.end, tail.written, owner)
     if tail.written:
         notes.append(

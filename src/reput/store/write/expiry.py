@@ -104,6 +104,9 @@ class Expiry:
             manual: expired files are deleted at any hour.
         """
         folder, settings = self._layout.commit_log, self._appender.settings
+        if asked:
+            # A crash must not bring back a frontier below the log's first byte.
+            fs.sync_path(self._layout.reput)
         decision = clean(folder, settings, deletes=asked, manual=manual, below=below, report=self._report_file)
         reason = ""
         if decision.disk_full:

@@ -1,7 +1,8 @@
 """The timer wheel and the timer log of a store that delivers timer messages: `timerwheel`, `timerlog/`, timercheck.
 
 Units are written before the slots that refer to them, and both before the checkpoint. So an open after a kill finds
-slots that lack the last units, and mends them from the log, as RocketMQ does.
+slots that lack the last units, and mends them from the log, as RocketMQ does. After a failed sync the checkpoint stays
+where it is: a later sync reports no error, though the disk lacks what was written. The next open writes it once more.
 
 Source: `TimerMessageStore.doEnqueue`, `recover`, `prepareTimerCheckPoint`, `TimerWheel`, `TimerLog`.
 """
@@ -14,8 +15,10 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from reput.errors import UnsupportedStoreError
+from reput.errors import ReputError, UnsupportedStoreError
 from reput.files import fs
+from reput.files.again import write_bytes_again
+from reput.files.folders import make_durable_dir
 from reput.formats import paths
 from reput.formats.log.record import MAGIC_BLANK
 from reput.formats.pending import timer_checkpoint, timer_log, timer_wheel
@@ -77,8 +80,8 @@ class TimerFiles:
         self._folder = root / timer_log.FOLDER
         self._checkpoint_path = root / paths.CONFIG / timer_checkpoint.FILE_NAME
         found = read_timer_checkpoint(root)
-        fs.make_dirs(self._folder, self._owner)
-        fs.make_dirs(self._checkpoint_path.parent, self._owner)
+        make_durable_dir(self._folder, self._owner)
+        make_durable_dir(self._checkpoint_path.parent, self._owner)
         self._reader = TimerLogReader(root)
         files = self._reader.files
         self._log_size = files.file_size if files.files else log_file_size
@@ -96,6 +99,9 @@ class TimerFiles:
                 "Let RocketMQ deliver its timer messages"
             )
         self._full: list[int] = []
+        self._names_changed = True
+        """True if files have names that are not durable yet; another process may have made the first ones."""
+        self._has_failed = False
         self.last_unit: TimerUnit | None = None
         self.end = files.min_offset
         with contextlib.ExitStack() as opened:
@@ -121,6 +127,14 @@ class TimerFiles:
         for file in files.files:
             if file.start > self.end:
                 fs.remove_file(file.path)
+        begin = max(self.checkpoint.last_timer_log_flush_pos, files.min_offset)
+        if begin < self.end:
+            # What the process before has written since its checkpoint may be in memory alone.
+            for file in files.files:
+                at, end = max(begin, file.start) - file.start, min(self.end, file.end) - file.start
+                write_bytes_again(file.path, files.file_size, self._owner, at, end)
+            used = fs.end_of_data(self._wheel_path, WHEEL_SIZE)
+            write_bytes_again(self._wheel_path, WHEEL_SIZE, self._owner, 0, used)
 
     def _open_log(self, position: int) -> int:
         """Open the file of the log that takes a position."""
@@ -182,6 +196,7 @@ class TimerFiles:
             following = self._open_log(self.end + left)
             self.end += left
             self._full, self._log = [*self._full, self._log], following
+            self._names_changed = True
         position = self.end
         with fs.errors_named(self._folder, "write a unit"):
             fs.pwrite(self._log, encode_timer_unit(unit), position % self._log_size)
@@ -221,12 +236,26 @@ class TimerFiles:
         """Make the files durable, and note how far timers are; one other thread may call it meanwhile.
 
         Raises:
-            ReputError: the system refuses a call, or the disk is full; the next call tries again.
+            ReputError: the system refuses a call, or the disk is full; the next call tries again. After a failed sync
+                each call raises it.
         """
-        end, full = self.end, self._full
-        for log in (*full, self._log, self._wheel):
-            with fs.errors_named(self._folder, "sync"):
-                fs.sync_data(log)
+        if self._has_failed:
+            raise ReputError(
+                f"{self._folder}: an earlier sync has failed, so a later one proves nothing, and the checkpoint of "
+                "timers stays as it is. Stop the broker and start it again: that writes the timers to the disk again"
+            )
+        end, full, names_changed = self.end, self._full, self._names_changed
+        self._names_changed = False
+        try:
+            for log in (*full, self._log, self._wheel):
+                with fs.errors_named(self._folder, "sync"):
+                    fs.sync_data(log)
+            if names_changed:
+                fs.sync_path(self._folder)
+                fs.sync_path(self._wheel_path.parent)
+        except ReputError:
+            self._has_failed = True
+            raise
         before = self.checkpoint
         self.checkpoint = TimerCheckpoint(
             state.read_time_ms,

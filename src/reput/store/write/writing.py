@@ -105,9 +105,12 @@ class StoreWriter:
             refuse_lost_log(self.layout, "no record")
         notes = []
         # A store that was closed, and whose log still ends there, has nothing to cut: its queues are not read.
-        if tail.written or opened.is_short or view.log.file_at(tail.end) is None or self.may_have_leftovers:
-            notes += keep_records(self.layout, view.log, tail, self._owned, owner)
-            notes += cut_store(self.layout, view, tail, owner, crashed=self.may_have_leftovers)
+        is_cut = tail.written or opened.is_short or view.log.file_at(tail.end) is None
+        if is_cut or self.may_have_leftovers or self._owned.follows_failed_sync:
+            crashed, again = self.may_have_leftovers, self._owned.follows_failed_sync
+            with self._owned.syncing():
+                notes += keep_records(self.layout, view.log, tail, self._owned, owner)
+                notes += cut_store(self.layout, view, tail, owner, crashed=crashed, again=again)
         elif names_lost_records(view, tail.end):
             notes += cut_indexes(view, tail.end, owner)
         if finished := finish_deletions(self._owned, view.kinds):
@@ -236,6 +239,9 @@ class StoreWriter:
             self.may_have_leftovers,
         )
         done = indexer.catch_up(task)
+        if self.may_have_leftovers:
+            # What recovery and the catch-up removed must not come back into a store that was closed.
+            owned.sync()
         self.may_have_leftovers = False
         view.advance(done.frontiers)
         return done

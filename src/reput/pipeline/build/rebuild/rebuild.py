@@ -97,6 +97,8 @@ def rebuild_found(
             if not swap.pending_swap(layout):
                 # The next owner removes what cannot be removed now: the first error is the one to raise.
                 with contextlib.suppress(ReputError):
+                    # An intent that was undone must not come back without what it names.
+                    fs.sync_path(layout.reput)
                     fs.remove_tree(layout.staging(owned.epoch))
             raise
         run.report.seconds = {**run.clock, "total": round(time.perf_counter() - begin, 4)}
