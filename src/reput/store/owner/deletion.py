@@ -90,11 +90,15 @@ def _brought_back(layout: StoreLayout, deleted: Mapping[QueueKey, int]) -> Itera
 
 
 def present_keys(layout: StoreLayout, keys: Sequence[QueueKey]) -> set[QueueKey]:
-    """Return those of these queues that the store has, of any kind; a kind that cannot be read has none."""
+    """Return those of these queues that have an entry, in any kind; a kind that cannot be read has none.
+
+    Without an entry a queue is not there again: a power cut may leave the files of new messages, and not these.
+    """
     found: set[QueueKey] = set()
     for kind in every_present_kind(layout):
         with contextlib.suppress(DamagedStoreError), kind.asked() as queue_of:
-            found.update(key for key in keys if queue_of(key) is not None)
+            asked = ((key, queue_of(key)) for key in keys)
+            found.update(key for key, queue in asked if queue is not None and queue.span().last is not None)
     return found
 
 
