@@ -99,8 +99,8 @@ class TimerFiles:
                 "Let RocketMQ deliver its timer messages"
             )
         self._full: list[int] = []
-        self._names_changed = True
-        """True if files have names that are not durable yet; another process may have made the first ones."""
+        self._has_durable_names = False
+        """True once the names of the first files are durable; later a new file comes only with a full one."""
         self._has_failed = False
         self.last_unit: TimerUnit | None = None
         self.end = files.min_offset
@@ -196,7 +196,6 @@ class TimerFiles:
             following = self._open_log(self.end + left)
             self.end += left
             self._full, self._log = [*self._full, self._log], following
-            self._names_changed = True
         position = self.end
         with fs.errors_named(self._folder, "write a unit"):
             fs.pwrite(self._log, encode_timer_unit(unit), position % self._log_size)
@@ -244,15 +243,15 @@ class TimerFiles:
                 f"{self._folder}: an earlier sync has failed, so a later one proves nothing, and the checkpoint of "
                 "timers stays as it is. Stop the broker and start it again: that writes the timers to the disk again"
             )
-        end, full, names_changed = self.end, self._full, self._names_changed
-        self._names_changed = False
+        end, full = self.end, self._full
         try:
             for log in (*full, self._log, self._wheel):
                 with fs.errors_named(self._folder, "sync"):
                     fs.sync_data(log)
-            if names_changed:
+            if full or not self._has_durable_names:
                 fs.sync_path(self._folder)
                 fs.sync_path(self._wheel_path.parent)
+                self._has_durable_names = True
         except ReputError:
             self._has_failed = True
             raise
