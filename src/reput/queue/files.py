@@ -144,7 +144,7 @@ def move_queues_aside(folder: Path, topic: bytes, queue_id: int | None, aside: P
     """Move a topic's queues, or one of them, from below `folder` into `aside`; return those that were moved.
 
     The topic's folder is removed with its last queue, unless it is the last folder: without any folder, queues would
-    count as lost. The moves are not durable; `remove_deletion_aside` syncs them before it removes the files.
+    count as lost. The moves are not durable; the deletion syncs them before it removes the files.
     """
     if not paths.is_topic_folder_name(topic):
         return []

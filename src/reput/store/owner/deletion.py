@@ -25,7 +25,7 @@ from reput.queue.kinds import AnyKind
 from reput.store.disk.given_offsets import forget_given_offsets
 from reput.store.disk.kinds import every_present_kind
 from reput.store.disk.layout import StoreLayout, refuse_linked_indexes
-from reput.store.owner.swap import deletion_aside, remove_deletion_aside
+from reput.store.owner.swap import deletion_aside, remove_folder
 
 if TYPE_CHECKING:
     from reput.store.owner.owner import Ownership
@@ -138,7 +138,7 @@ def delete_queues(
     move_queues_aside(layout.consume_queue_ext, topic, queue_id, aside)
     if gone:
         owned.indexes_replaced()
-    remove_deletion_aside(layout, owned.epoch)
+    remove_folder(layout, own.aside_name(owned.epoch))
     for key in gone:
         known[key] = own.Deleted(key, end_offset, done=True)
     for key, one in known.items():

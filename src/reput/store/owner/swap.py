@@ -98,8 +98,7 @@ def remove_leftovers(layout: StoreLayout) -> list[str]:
         if name in _BEGUN:
             fs.remove_file(layout.own(name))
         else:
-            _sync_deletion(layout, name)
-            fs.remove_tree(layout.own(name))
+            remove_folder(layout, name)
     return names
 
 
@@ -108,17 +107,16 @@ def deletion_aside(layout: StoreLayout, epoch: int) -> Path:
     return layout.own(own.aside_name(epoch)) / _OF_DELETION
 
 
-def remove_deletion_aside(layout: StoreLayout, epoch: int) -> None:
-    """Remove the queues that a deletion has moved aside, after no power cut can undo the move."""
-    name = own.aside_name(epoch)
+def remove_folder(layout: StoreLayout, name: str) -> None:
+    """Remove the staging or aside folder of this name, once no power cut can undo the moves of a deletion into it."""
     _sync_deletion(layout, name)
     fs.remove_tree(layout.own(name))
 
 
 def _sync_deletion(layout: StoreLayout, name: str) -> None:
-    """Make the moves of a deletion into this folder durable; their own sync may have failed.
+    """Make the moves of a deletion into this folder durable: at once, or after a sync that has failed.
 
-    The files are removed one by one, and a power cut that undid the move then would bring a part of a queue back.
+    The files are removed one by one, and a power cut that undid a move then would bring a part of a queue back.
     """
     for kind in fs.list_dir(layout.own(name) / _OF_DELETION):
         topics = fs.list_dir(layout.own(name) / _OF_DELETION / kind.name)
