@@ -59,11 +59,14 @@ class SparkIndexer:
         )
 
     def _begin_only(self, task: CatchUpTask, log: LogFiles) -> None:
-        """Have a grower remove leftovers, and keep the frontier if the task asks for it and there is none."""
+        """Have a grower remove leftovers, durably, and keep the frontier if the task asks for it and there is none."""
         with closing(Grower.begin(task, self.engine, self.listener)) as grower:
             if task.keep_frontier and read_frontier(task.layout) is None:
                 with LogMaps(log.folder, log.file_size) as maps:
                     publish.keep_frontier(task.owned, maps, grower.offset, grower.index_end)
+            elif task.may_have_leftovers:
+                # What was removed, here and by the recovery, must not come back into a store that was closed.
+                task.owned.sync()
 
     def _publish(self, task: CatchUpTask, growths: list[Growth], leaves_index_files: bool) -> Frontiers:
         reached = publish.Reached(task.end, leaves_index_files=leaves_index_files)

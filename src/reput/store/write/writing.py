@@ -239,9 +239,6 @@ class StoreWriter:
             self.may_have_leftovers,
         )
         done = indexer.catch_up(task)
-        if self.may_have_leftovers:
-            # What recovery and the catch-up removed must not come back into a store that was closed.
-            owned.sync()
         self.may_have_leftovers = False
         view.advance(done.frontiers)
         return done
