@@ -78,7 +78,7 @@ WEIGHTS: Final[Mapping[str, int]] = {
 }
 """The steps, and how often each is taken."""
 _BROKER_STEPS, _SIDE_STEPS = ("broker",), ("put_side", "delete_side")
-"""A life has steps of one of them: after a crash RocketMQ's broker brings the queues of a deleted topic back."""
+"""A seed has steps of one of them alone: after a crash RocketMQ's broker brings the queues of a deleted topic back."""
 _BEGINS = (own.INTENT_NAME, own.DELETED_NAME)
 """The files whose names begin a swap and a deletion."""
 _STEP_BYTES = 600
